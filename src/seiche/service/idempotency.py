@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from seiche.core.runtime import Runtime
-from seiche.errors import SeicheError
+from seiche.errors import CommitUnknown, SeicheError
 from seiche.service.ledger import Ledger
 from seiche.service.refusals import key_mismatch, key_pending, refused
 from seiche.service.requests import checked_key
@@ -45,7 +45,8 @@ class Idempotency:
         try:
             record = act()
         except SeicheError as error:
-            self._note(self._keys.release if error.retryable else self._keys.forget, claim)
+            undecided = error.retryable or isinstance(error, CommitUnknown)
+            self._note(self._keys.release if undecided else self._keys.forget, claim)
             raise
         if record.final or record.state is State.PREPARED:
             self._note(lambda one: self._keys.done(one, self._ledger.now()), claim)

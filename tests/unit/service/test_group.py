@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from seiche import Lake, SeicheError, Unavailable
+from seiche import CommitUnknown, Lake, SeicheError, Unavailable
 from seiche.core.clock import SystemClock
 from seiche.lake.saved import encode
 from seiche.service.changes import Change
 from seiche.service.commit import deciding, group, merging
 from seiche.service.commit.deciding import Decided, Ticket
 from seiche.service.commit.group import Limits
+from seiche.service.commit.noting import Notes
 from seiche.service.commit.planning import intent_of
 from seiche.service.core import Service, Settings
 from seiche.service.operations import Operation
@@ -227,6 +228,23 @@ def test_what_nobody_thought_of_fails_alone(
     assert "AttributeError" in failed.record.error_message
     assert [one.record.state for one in done] == [State.APPLIED] * 2
     assert numbers_in(lake, "shop.stock") == [0, 1, 2]
+
+
+def test_nothing_is_said_about_a_commit_when_what_nobody_thought_of_comes_behind_its_root(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tx = service.begin().id
+    service.prepare(tx, [appending(lake, "shop.stock", numbers=[7])])
+
+    def defect(*_: Any) -> None:
+        raise ValueError("nobody thought of it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Notes, "end", defect)
+        with pytest.raises(CommitUnknown, match="ValueError"):
+            service.commit(tx, key="once")
+    assert numbers_in(lake, "shop.stock") == [7]
+    assert service.commit(tx, key="once").state is State.APPLIED
 
 
 def test_members_are_checked_against_those_before_them(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Final
 
-from seiche.errors import SeicheError, Unavailable
+from seiche.errors import CommitUnknown, SeicheError
 from seiche.service.commit.deciding import Decider
 from seiche.service.commit.tickets import Ticket
 from seiche.service.refusals import overloaded, stopping
@@ -135,6 +135,7 @@ class GroupCommitter:
             failure = error
         except Exception as error:  # nobody may wait for ever because of a defect
             log.exception("a group could not be decided")
-            failure = Unavailable(f"the server failed: {type(error).__name__}", remedy="Ask for the outcome later.")
+            # The root may stand: it is the notes behind it that nobody thought of.
+            failure = CommitUnknown(f"the server failed: {type(error).__name__}")
         for ticket in group:
             ticket.tell(failure)
