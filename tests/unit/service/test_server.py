@@ -30,7 +30,8 @@ from seiche.gateway.serving import Tls, serving
 from seiche.service import common_pb2
 from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import READ, WRITE, Authenticator, Nobody, OpenIdConnect, Principal, Tokens
-from seiche.service.client.channel import Channel
+from seiche.service.client.certificates import Certificates
+from seiche.service.client.channel import Address, Channel
 from seiche.service.host import Host, read_config
 from seiche.service.properties import FAILURE_MESSAGE
 from seiche.service.running import Running, running
@@ -494,6 +495,28 @@ def test_certificates_are_those_that_are_in_the_files_now(
         client.table("shop.orders").append(row)
         client.close()
     assert numbers_in(lake) == [1, 1]
+
+
+def test_a_client_that_goes_on_trusts_whom_its_files_say_now(lake: Lake, tmp_path: Path) -> None:
+    """Also in calls of gRPC, which goes on with the certificates that it has read. Files may be away for a moment."""
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    (old, old_key), (new, new_key) = map(certificate, folders)
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(old.read_bytes())
+    with running(hosted({"default": lake}, tmp_path), Ports("localhost", certificate=old, key=old_key)) as server:
+        port = server.port
+        address = Address.parse(f"grpcs://localhost:{port}", certificates=Certificates.of(ca))
+        channel = Channel(address, patience=Patience(attempts=5))
+        described = [channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse)]
+        ca.unlink()
+        described.append(channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse))
+    with running(hosted({"default": lake}, tmp_path), Ports("localhost", port, certificate=new, key=new_key)):
+        ca.write_bytes(new.read_bytes())
+        described.append(channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse))
+    channel.close()
+    assert [one.lake_id for one in described] == [lake.state().definition.id] * 3
 
 
 @pytest.mark.parametrize("over", ["gRPC", "HTTP"])

@@ -54,6 +54,10 @@ class Certificates:
             ) from error
         return found
 
+    def stamp(self) -> tuple[object, ...]:
+        """What tells whether the files are others than they were, without reading them."""
+        return tuple(_changed(path) for path in (self.ca, self.certificate, self.key) if path is not None)
+
     def context(self) -> ssl.SSLContext:
         """For connections of our own."""
         context = ssl.create_default_context(cafile=self.ca)
@@ -74,3 +78,11 @@ def _check_readable(path: str | Path | None) -> None:
             Path(path).read_bytes()
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror}", remedy="Give the path of a PEM file.") from error
+
+
+def _changed(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

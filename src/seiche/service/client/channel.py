@@ -118,6 +118,10 @@ class Address:
         found = (("authorization", f"Bearer {token}"),) if token else ()
         return (*found, (LAKE, self.lake)) if self.lake else found or None
 
+    def stamp(self) -> tuple[object, ...]:
+        """What tells whether files that a connection is made with are others than they were."""
+        return () if self.certificates is None else self.certificates.stamp()
+
     def open(self) -> Any:
         if self.certificates is None:
             return grpc.insecure_channel(self.host, options=_OPTIONS)
@@ -136,6 +140,8 @@ class Channel:
         self._patience = patience
         self._lock = Lock()
         self._open: Any = None
+        # That of the files that it was opened with.
+        self._stamp: tuple[object, ...] = ()
         self._calls: dict[str, Any] = {}
         self._line: Line | None = None
         self._direct = _no_proxy()
@@ -245,8 +251,19 @@ class Channel:
             self._direct = _no_proxy()
 
     def _opened(self) -> Any:
-        if self._open is None:
-            self._open = self._address.open()
+        """What calls are made over. If certificates were renewed it is made anew: gRPC goes on with those that it has
+        read. Calls that are under way over the old one are not broken off.
+        """
+        stamp = self._address.stamp()
+        if self._open is None or stamp != self._stamp:
+            try:
+                self._open = self._address.open()
+            except SeicheError:
+                if self._open is None:
+                    raise
+                # They are just being replaced. Whom one trusted before may still be there.
+                return self._open
+            self._stamp, self._calls, self._direct = stamp, {}, _no_proxy()
         return self._open
 
     def _method(self, name: str, answer: type[Message]) -> Any:
