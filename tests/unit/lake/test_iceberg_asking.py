@@ -290,6 +290,29 @@ def test_floats_are_compared_as_floats(lake: Lake) -> None:
         same_rows(lake, condition, wanted)
 
 
+@pytest.mark.parametrize("column", ["f", "g", "s.f"])
+def test_zero_is_one_value_and_not_a_number_is_found_beside_equal_ones(lake: Lake, column: str) -> None:
+    """Of a list Arrow took one of the two zeros: NOT IN (0.0) deleted the rows with the other. And it left out groups
+    of rows whose least and greatest value are the one that is asked about.
+    """
+    inside = pa.struct([("f", pa.float64())])
+    columns = pa.schema([("id", pa.int64()), ("f", pa.float32()), ("g", pa.float64()), ("s", inside)])
+    table = lake.create_table("shop.i", columns, format="iceberg")
+    for rows in (((1, 0.0), (2, -0.0)), ((3, 1.5), (4, float("nan")))):
+        table.append([{"id": number, "f": one, "g": one, "s": {"f": one}} for number, one in rows])
+    for condition, wanted in {
+        f"{column} = 0": [1, 2],
+        f"{column} IN (0.0, 7.0)": [1, 2],
+        f"{column} IN (-0.0, 1.5)": [1, 2, 3],
+        f"{column} NOT IN (0.0, 7.0)": [3, 4],
+        f"{column} != 1.5": [1, 2, 4],
+        f"{column} IS NAN": [4],
+        f"NOT {column} >= 1.5": [1, 2, 4],
+    }.items():
+        same_rows(lake, condition, wanted)
+        same_scan(lake, condition, wanted)
+
+
 def test_numbers_beyond_the_columns_own_stand_for_nothing_else_in_a_list(lake: Lake) -> None:
     """The largest number of all was not found beside one that is larger."""
     table = lake.create_table("shop.i", pa.schema([("id", pa.int64()), ("n", pa.int32())]), format="iceberg")

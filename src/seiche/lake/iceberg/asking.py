@@ -21,7 +21,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import transforms
-from pyiceberg.expressions import BooleanExpression, BoundReference, Reference, parser
+from pyiceberg.expressions import And, BooleanExpression, BoundIsNaN, BoundReference, Or, Reference, parser
 from pyiceberg.expressions.literals import literal
 from pyiceberg.expressions.visitors import (
     ROWS_MIGHT_NOT_MATCH,
@@ -32,7 +32,7 @@ from pyiceberg.expressions.visitors import (
 )
 from pyiceberg.io import pyarrow as pyarrow_io
 from pyiceberg.schema import Schema
-from pyiceberg.types import ListType, MapType, NestedField, StringType, UUIDType
+from pyiceberg.types import DoubleType, FloatType, ListType, MapType, NestedField, StringType, UUIDType
 
 from seiche.lake.iceberg.literals import compare_as_columns_have_it
 
@@ -113,7 +113,10 @@ def _compared(name: str, compare: Callable[[Any, Any], Any]) -> Callable[..., pc
 
     @wraps(plain)
     def compared(visitor: _Asking, term: Any, **wanted: Any) -> pc.Expression:
-        if not isinstance(term.ref().field.field_type, UUIDType):
+        kind = term.ref().field.field_type
+        if isinstance(kind, FloatType | DoubleType) and 0.0 in wanted.get("literals", ()):
+            return compare(pc.field(visitor._get_field_name(term)), pa.array([*wanted["literals"], 0.0, -0.0]))
+        if not isinstance(kind, UUIDType):
             return plain(visitor, term, **wanted)
         column = pc.field(visitor._get_field_name(term)).cast(_BYTES)
         if "literals" in wanted:
@@ -178,8 +181,9 @@ def _perhaps_not(compare: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _after_reading(read: Callable[..., Any]) -> Callable[..., Any]:
-    """Arrow is not given a file together with a condition on uuids, of which it would compare the least and the
-    greatest first. Where rows were deleted by position PyIceberg asks it of rows that have been read: here none were.
+    """Arrow is not given a file together with a condition that it would first ask of the least and the greatest value:
+    it takes those of uuids for others, and of not-a-numbers they know nothing. Where rows were deleted by position
+    PyIceberg asks it of rows that have been read: here none were.
     """
 
     @wraps(read)
@@ -188,11 +192,18 @@ def _after_reading(read: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         ids = {inside for number in ids for inside in _read_for(schema, number)}
         columns = (schema.find_field(number) for number in extract_field_ids(where))
-        if not deleted and any(isinstance(one.field_type, UUIDType) for one in columns):
+        if not deleted and (_finds_nan(where) or any(isinstance(one.field_type, UUIDType) for one in columns)):
             deleted = [_NONE]
         return read(files, task, where, wanted, schema, ids, deleted, *more)
 
     return asked
+
+
+def _finds_nan(where: BooleanExpression) -> bool:
+    """Whether the condition, which has been spelled out, may hold for what is not a number."""
+    if isinstance(where, And | Or):
+        return _finds_nan(where.left) or _finds_nan(where.right)
+    return isinstance(where, BoundIsNaN)
 
 
 def _read_for(schema: Schema, number: int) -> Iterator[int]:
