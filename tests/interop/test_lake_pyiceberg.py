@@ -109,6 +109,8 @@ def test_the_life_of_a_table(opened: Open) -> None:
     where = catalog.load_table("shop.u").metadata_location
     catalog.drop_table("shop.u")
     assert not catalog.table_exists("shop.u")
+    with pytest.raises(FileNotFoundError, match="no Iceberg metadata"):  # as of other catalogs
+        catalog.register_table("shop.w", f"{where}.gone")
     again = catalog.register_table("shop.v", where)
     assert ids(again) == [3, 4, 10, 11, 12, 13]
     again.append(rows(14).append_column("n", pa.array([7], pa.int32())))

@@ -54,6 +54,8 @@ def unwrapped() -> Iterator[None]:
 
 def _refused(error: SeicheError, about: About, exclusive: bool) -> Exception:
     if isinstance(error, NotFound):
+        if "location" in error.details:  # a file, which other catalogs look for without a word of theirs
+            return FileNotFoundError(str(error))
         # A table can also be missing because its namespace is.
         missing: About = "namespace" if about == "table" and "table" not in error.details else about
         return _MISSING[missing](str(error))
