@@ -1,5 +1,7 @@
 """Conditions on long values: how many rows are looked at at a time, since a batch cannot have more than 2 GB of one."""
 
+import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,8 +9,11 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from lance.optimize import CompactionTask
 
 import seiche
+from seiche.table.data import scanning
+from seiche.table.data.rewrite import compact
 from seiche.table.data.scanning import BATCH_BYTES, BATCH_ROWS, WIDE_BATCH_ROWS, rows_at_once
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment
 
@@ -65,3 +70,48 @@ def test_verbs_that_search_texts_take_few_rows_at_a_time(
     assert verb(table).rows == 1
     assert taken
     assert max(taken) <= BATCH_ROWS
+
+
+@pytest.fixture
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> seiche.Table:
+    """Two fragments of 40 rows, of which 19 are as much as a batch may have."""
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64()), ("image", pa.binary())]))
+    for _ in range(2):
+        table.append([{"id": number, "image": random.Random(number).randbytes(1000)} for number in range(40)])
+    monkeypatch.setattr(scanning, "BATCH_BYTES", 20_000)
+    return table
+
+
+def test_an_update_of_many_long_rows_reads_few_at_a_time(images: seiche.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    scanner: Any = lance.LanceDataset.scanner
+
+    def noting(dataset: lance.LanceDataset, *arguments: Any, **options: Any) -> Any:
+        if "image" in (options["columns"] or ()):
+            taken.append(options["batch_size"])
+        return scanner(dataset, *arguments, **options)
+
+    monkeypatch.setattr(lance.LanceDataset, "scanner", noting)
+    assert images.update({"id": "id + 10"}, where="id >= 1", mode="rows").rows == 78
+    assert taken == [19]
+
+
+def test_compaction_of_long_rows_reads_few_at_a_time(images: seiche.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fragment with 8,192 images of 300 KB could not be compacted."""
+    taken: list[int] = []
+    native: Any = CompactionTask  # its annotations leave out that it can be made of JSON
+
+    class Noting:
+        @staticmethod
+        def from_json(task: str) -> Any:
+            taken.append(json.loads(task)["options"]["batch_size"])
+            return native.from_json(task)
+
+    monkeypatch.setattr(compact, "_Task", Noting)
+    before = images.to_arrow()
+    assert images.compact().rows == 80
+    assert taken == [19]
+    assert images.to_arrow().equals(before)
+    images.append([{"id": 1, "image": b""}])
+    images.compact(batch_size=3)
+    assert taken == [19, 3]

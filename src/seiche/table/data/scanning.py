@@ -38,6 +38,7 @@ __all__ = [
     "names",
     "quoted",
     "rows_at_once",
+    "rows_that_fit",
     "scan_rows",
     "scanner",
     "types_of",
@@ -221,6 +222,11 @@ def rows_at_once(schema: pa.Schema, fragments: Iterable[DataFragment], where: st
     """
     if where is None or not any(names(where, field.name) for field in schema if not _is_short(field.type)):
         return WIDE_BATCH_ROWS
+    return rows_that_fit(fragments)
+
+
+def rows_that_fit(fragments: Iterable[DataFragment]) -> int:
+    """How many whole rows of these fragments may be read into a batch."""
     sizes = ((sum(file.file_size_bytes for file in one.files), one.physical_rows) for one in fragments)
     widest = max((size // rows for size, rows in sizes if rows and size > BATCH_BYTES), default=0)
     return max(_FEWEST_ROWS, min(BATCH_ROWS, BATCH_BYTES // max(1, widest)))

@@ -14,7 +14,7 @@ from seiche.table.data.columns.new_files import require_columns_apart
 from seiche.table.data.cost import Estimate, estimate
 from seiche.table.data.moving import Moved, Places, stored_form
 from seiche.table.data.removal import by_fragment, remove_rows
-from seiche.table.data.scanning import BATCH_BYTES, BATCH_ROWS, batches, quoted, rows_at_once, scanner
+from seiche.table.data.scanning import BATCH_BYTES, batches, quoted, rows_at_once, rows_that_fit, scanner
 from seiche.table.data.write import Limits, fields_of, write_rows
 from seiche.table.format.flags import FIRST_FORMAT
 from seiche.table.operations import REWRITE_COLUMNS, REWRITE_ROWS, Update
@@ -82,14 +82,15 @@ class Updating:
 
     def _new_rows(self, snapshot: Snapshot, moved: Moved, guess: Estimate) -> Iterator[pa.RecordBatch]:
         columns = {name: self._set.get(name) or quoted(name) for name in snapshot.schema.names}
-        most = rows_at_once(snapshot.schema, snapshot.manifest.fragments, self._where)
+        fragments = snapshot.manifest.fragments
+        most, whole = rows_at_once(snapshot.schema, fragments, self._where), rows_that_fit(fragments)
         scan = scanner(
             snapshot.dataset,
             columns=columns | moved.system_columns,
             where=self._where,
             what="the update",
             # Of batches in which little matches, little is left.
-            batch_size=min(most, BATCH_ROWS if guess.share > 0.5 else 4 * BATCH_ROWS),
+            batch_size=min(most, whole if guess.share > 0.5 else 4 * whole),
             batch_size_bytes=BATCH_BYTES,
             blob_handling="all_binary",
             late_materialization=guess.late,

@@ -26,6 +26,7 @@ from seiche.table.data.removal import all_live_rows
 from seiche.table.data.rewrite.compact_plan import Options
 from seiche.table.data.rewrite.copying import has_dictionaries, stored_rows
 from seiche.table.data.rewrite.row_marks import RowMarks, addresses
+from seiche.table.data.scanning import rows_that_fit
 from seiche.table.data.write import Limits, write_rows
 from seiche.table.format.flags import FIRST_FORMAT
 from seiche.table.format.manifest_pb2 import DataFragment
@@ -54,7 +55,7 @@ def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime
     task = {
         "task": {"fragments": [fragment_to_json(one) for one in portion.fragments]},
         "read_version": dataset.version,
-        "options": _native(options, dataset.data_storage_version),
+        "options": _native(options, dataset.data_storage_version, rows_that_fit(portion.fragments)),
     }
     try:
         with without_panics():
@@ -102,7 +103,7 @@ def _copied(snapshot: Snapshot, portion: Portion, options: Options) -> tuple[Dat
     return RowMarks.of(portion.fragments).at(np.concatenate(left)).stamped(written.fragments)
 
 
-def _native(options: Options, version: str) -> dict[str, Any]:
+def _native(options: Options, version: str, batch_rows: int) -> dict[str, Any]:
     """Every member of the native options. Which fragments are joined, they do not decide: the task names them."""
     return {
         "target_rows_per_fragment": options.target_rows_per_fragment,
@@ -111,7 +112,8 @@ def _native(options: Options, version: str) -> dict[str, Any]:
         "materialize_deletions": options.materialize_deletions,
         "materialize_deletions_threshold": options.materialize_deletions_threshold,
         "num_threads": None,
-        "batch_size": options.batch_size,
+        # Left to native code it is read as many rows at a time as of short values: of long ones that is too much.
+        "batch_size": batch_rows if options.batch_size is None else options.batch_size,
         "io_buffer_size": None,
         # What becomes of the indices is decided when the result is committed.
         "defer_index_remap": False,

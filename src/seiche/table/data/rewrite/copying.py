@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from seiche.table.data.moving import stored_form
-from seiche.table.data.scanning import BATCH_ROWS, batches, quoted, scanner
+from seiche.table.data.scanning import batches, quoted, rows_that_fit, scanner
 from seiche.table.snapshot import Snapshot
 
 __all__ = ["has_dictionaries", "stored_batch", "stored_rows"]
@@ -17,7 +17,7 @@ def stored_rows(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         snapshot.dataset,
         columns={name: quoted(name) for name in snapshot.schema.names},
         what="the copy",
-        batch_size=BATCH_ROWS,
+        batch_size=rows_that_fit(snapshot.manifest.fragments),
         blob_handling="all_binary",
     )
     return (stored_batch(batch, snapshot.schema) for batch in batches(scan, what="the copy"))
