@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 import seiche
-from seiche import InvalidInput, Lake, NotFound, PermissionDenied, RetryableConflict, SeicheError, Unavailable
+from seiche import Corrupt, InvalidInput, Lake, NotFound, PermissionDenied, RetryableConflict, SeicheError, Unavailable
 from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
 from seiche.lake.care import expiry
@@ -306,11 +306,11 @@ def test_given_up_is_decided_before_any_root_is_touched(model: Model, monkeypatc
     assert model.live()[0] == 6
 
 
-@pytest.mark.parametrize("kind", [Unavailable, PermissionDenied])
+@pytest.mark.parametrize("kind", [Unavailable, PermissionDenied, Corrupt])
 def test_who_gets_no_answer_after_the_decision_is_not_told_that_there_was_none(
     model: Model, kind: type[SeicheError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is who may make roots and not overwrite them."""
+    """Nor is who may make roots and not overwrite them, or meets a damaged one."""
 
     def away(*_: object) -> Ranges:
         raise kind("the storage does not do it")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from seiche.core.durations import Duration, duration, in_words, of_millis
 from seiche.core.given import a_flag, number
 from seiche.core.insisting import insist
-from seiche.errors import InvalidInput, NotFound, PermissionDenied, Unavailable
+from seiche.errors import Corrupt, InvalidInput, NotFound, PermissionDenied, SeicheError, Unavailable
 from seiche.lake.care.fence import Fence
 from seiche.lake.care.given_up import GivenUp
 from seiche.lake.care.leases import HeldVersion, leases, storage_clock
@@ -138,14 +138,21 @@ def expire(
         state = states.latest()
         gone = GivenUp.of(state).versions - before.versions
         late = _bury(states, state)
-    except (PermissionDenied, Unavailable) as error:
+    except (Corrupt, PermissionDenied, Unavailable) as error:
         which = f" ({decision.plan.versions})" if decision.plan.versions else ""
-        when = "later" if isinstance(error, Unavailable) else "with the right to overwrite roots"
         raise type(error)(
             f"versions have been given up{which}, and what follows is not done: {error.message}",
-            remedy=f"There is no way back to these versions. Run it again {when}: that finishes it.",
+            remedy=f"There is no way back to these versions. {_finishing(error)}",
         ) from error
     return replace(decision.plan, versions=gone, late=late, forgotten=forgotten, done=True)
+
+
+def _finishing(error: SeicheError) -> str:
+    """How what is left to be done after the decision will be done."""
+    if isinstance(error, Corrupt):
+        return f"{error.remedy} Then run it again: that finishes it."
+    when = "later" if isinstance(error, Unavailable) else "with the right to overwrite roots"
+    return f"Run it again {when}: that finishes it."
 
 
 def _decide(lake: "CareVerbs", decision: "_Decision", fence: int) -> int:
