@@ -2,6 +2,8 @@
 
 import random
 from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -11,7 +13,7 @@ from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
 from seiche.lake.care import expiry
 from seiche.lake.care.given_up import GivenUp
-from seiche.lake.care.leases import HeldVersion, leases
+from seiche.lake.care.leases import FOLDER, HeldVersion, leases
 from seiche.lake.care.ranges import NONE, Ranges
 from seiche.lake.lake import open_lake
 from seiche.lake.objects.keys import export_key, retention_key
@@ -20,6 +22,7 @@ from seiche.lake.tree.latest import read_root
 from seiche.lake.tree.names import OLDEST, root_name
 from seiche.testing import DictStore
 from tests.simulation.lake_model import SCHEMA, append
+from tests.unit.lake.conftest import ids, rows
 from tests.unit.lake.past import put_row
 
 DAY = timedelta(days=1).total_seconds()
@@ -326,6 +329,41 @@ def test_who_gets_no_answer_after_the_decision_is_not_told_that_there_was_none(
     monkeypatch.undo()
     assert model.lake.expire().done
     assert model.live()[0] == 6
+
+
+@pytest.mark.parametrize(("gone", "cut"), [([], [4]), ([4], []), ([4, 5], [])], ids=["cut", "missing", "two missing"])
+def test_a_lost_root_is_told_and_does_not_keep_the_files_of_all_others(
+    lake: Lake, tmp_path: Path, gone: list[int], cut: list[int]
+) -> None:
+    for one in range(6):
+        lake.table("shop.a").append(rows(one))
+    lake.table("shop.a").overwrite(rows(9))
+    newest, data = lake.version, set((tmp_path / "lake").glob("tables/shop/a*/data/*.lance"))
+    kept = {version: lake.store.get(root_name(version)) for version in (*gone, *cut)}
+    for version in gone:
+        lake.store.delete(root_name(version))
+    for version in cut:
+        lake.store.put(root_name(version), kept[version][:-9])
+    for _ in range(2):
+        with pytest.raises(Corrupt, match=r"given up.* not done: ") as caught:
+            lake.expire(older_than=0, keep=1)
+        assert "Then run it again" in caught.value.remedy
+    others = set(range(newest + 1)) - kept.keys()
+    assert all(read_root(lake.store, version).expired_at_millis is not None for version in others)
+    lease = f"{FOLDER}/{4:020}-3600-{UUID(int=4)}"
+    lake.store.put(lease, b"of somebody who has read that root before, and still goes by it")
+    with pytest.raises((Corrupt, NotFound)):
+        lake.gc(dry_run=False, grace=0, window=0)
+    lake.store.delete(lease)
+    lake.gc(dry_run=False, grace=0, window=0)
+    left = set((tmp_path / "lake").glob("tables/shop/a*/data/*.lance"))
+    assert (len(data), len(left)) == (7, 1)
+    assert ids(lake, "shop.a") == [9]
+    assert lake.fsck(deep=True).kinds() == {"root.missing" if gone else "root.damaged"}
+    for version, whole in kept.items():
+        lake.store.put(root_name(version), whole)
+    assert lake.expire(older_than=0, keep=1).done
+    assert lake.fsck(deep=True).problems == ()
 
 
 def test_tombstones_are_not_looked_at_again(model: Model) -> None:

@@ -29,6 +29,7 @@ from seiche.lake.tree.definition import LakeDefinition
 from seiche.lake.tree.latest import read_root, write_oldest
 from seiche.lake.tree.root import Root
 from seiche.lake.tree.timeline import version_at
+from seiche.store.base import Store
 
 if TYPE_CHECKING:
     from seiche.lake.care.verbs import CareVerbs
@@ -260,15 +261,26 @@ def _old_transactions(state: State, fence: int) -> dict[bytes, None]:
 def _buried(states: States, given_up: GivenUp) -> Iterator[int]:
     """Of versions that were given up, those that turn out to be tombstones, of which it was not known yet."""
     for some in _portions(given_up.unburied):
-        for root in states.store.in_parallel(lambda version: read_root(states.store, version), some):
-            if root.expired_at_millis is not None:
+        for root in states.store.in_parallel(lambda version: _if_sound(states.store, version), some):
+            if isinstance(root, Root) and root.expired_at_millis is not None:
                 yield root.version
+
+
+def _if_sound(store: Store, version: int) -> Root | Corrupt:
+    """A root that was given up; what is wrong with it, if it is lost: that must not stand in the way of all others."""
+    try:
+        return read_root(store, version)
+    except Corrupt as error:
+        return error
+    except NotFound as error:
+        return Corrupt(error.message, remedy="Restore its root from a copy of the lake.", version=version)
 
 
 def _bury(states: States, state: State) -> Ranges:
     """Make tombstones of all versions that were given up; returns those that a reader still holds.
 
     Leases are looked for only now: who took one before the decision is seen here, who came after it was refused.
+    `Corrupt` at the end if one of the roots is lost: what transactions it decided is not known without it.
     """
     store, runtime = states.store, states.runtime
     given_up = GivenUp.of(state)
@@ -277,15 +289,21 @@ def _bury(states: States, state: State) -> Ranges:
     todo = given_up.unburied
     order = state.definition.order
 
-    def bury(root: Root) -> None:
-        if root.expired_at_millis is None:
+    lost: list[Corrupt] = []
+
+    def bury(root: Root | Corrupt) -> None:
+        if isinstance(root, Corrupt):
+            lost.append(root)
+        elif root.expired_at_millis is None:
             tombstone = root.tombstone(runtime.clock.now()).encode(order)
             insist(lambda: store.put(root.name, tombstone), runtime)
 
     for some in _portions([version for version in todo if version not in held]):
-        store.in_parallel(bury, store.in_parallel(lambda version: read_root(store, version), some))
+        store.in_parallel(bury, store.in_parallel(lambda version: _if_sound(store, version), some))
     oldest = next(iter(given_up.versions.missing(state.version + 1)))
     write_oldest(store, min([oldest, *(version for version in todo if version in held)]))
+    if lost:
+        raise lost[0]
     return Ranges.of(version for version in todo if version in held)
 
 

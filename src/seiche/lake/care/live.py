@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from seiche.errors import Corrupt, NotFound
 from seiche.lake.care.given_up import GivenUp
+from seiche.lake.care.leases import leases
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tree.latest import read_root
@@ -22,22 +24,33 @@ def live_roots(states: States, newest: State, versions: Iterable[int] | None = N
     """The roots that are not tombstones, ascending: of some versions, or of all up to `newest`.
 
     Which ones are is seen in the roots themselves; only those that the tree of `newest` knows to be tombstones are not
-    looked at again. No hint has a say in it.
+    looked at again. No hint has a say in it. A root that is lost is none if its version was given up: nobody can read
+    it any more.
     """
+    given_up = GivenUp.of(newest)
     if versions is None:
-        versions = GivenUp.of(newest).tombstones.missing(newest.version + 1)
+        versions = given_up.tombstones.missing(newest.version + 1)
     some: list[int] = []
     for version in versions:
         some.append(version)
         if len(some) == _AT_ONCE:
-            yield from _live(states, some)
+            yield from _live(states, some, given_up)
             some = []
-    yield from _live(states, some)
+    yield from _live(states, some, given_up)
 
 
-def _live(states: States, versions: list[int]) -> Iterator[Root]:
-    for root in states.store.in_parallel(lambda version: read_root(states.store, version), versions):
-        if root.expired_at_millis is None:
+def _live(states: States, versions: list[int], given_up: GivenUp) -> Iterator[Root]:
+    def read(version: int) -> Root | None:
+        try:
+            return read_root(states.store, version)
+        except (Corrupt, NotFound):
+            # Who took a lease before that was decided still has in memory what the root said.
+            if version in given_up.versions and all(one.version != version for one in leases(states.store)):
+                return None
+            raise
+
+    for root in states.store.in_parallel(read, versions):
+        if root is not None and root.expired_at_millis is None:
             yield root
 
 
