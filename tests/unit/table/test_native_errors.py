@@ -238,3 +238,12 @@ def test_panics_and_damage_are_told_apart() -> None:
     assert type(trouble("x", panicked)) is SeicheError
     assert type(trouble("x", OSError("External error: Encountered corrupt file data block"))) is Corrupt
     assert type(trouble("x", OSError("LanceError(IO): timed out"))) is Unavailable
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
+def test_a_sentence_in_pieces_is_read_as_one(tmp_path: Path, kind: str) -> None:
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("v", pa.list_(pa.int32()))]))
+    table.append([{"v": [1]}])
+    with pytest.raises(InvalidInput, match="index column v must be int, float, bool") as caught:
+        table.create_index("v", kind)
+    assert "('" not in str(caught.value)

@@ -178,4 +178,7 @@ def trouble(what: str, error: Exception, **details: Any) -> SeicheError:
 
 def native_message(error: Exception) -> str:
     """What native code says, without where in its source it said so."""
-    return _SOURCE_PLACE.sub("", str(error)).strip()
+    parts = error.args
+    # Some sentences come in pieces, of which Python would show a tuple.
+    said = "".join(parts) if len(parts) > 1 and all(isinstance(one, str) for one in parts) else str(error)
+    return _SOURCE_PLACE.sub("", said).strip()
