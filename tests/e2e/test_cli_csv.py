@@ -1,7 +1,9 @@
 """Tables made of CSV files by commands: nothing is lost or changed in silence."""
 
+import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from seiche import Lake
@@ -134,3 +136,56 @@ def test_columns_that_differ_only_in_capitals_are_made_only_if_they_are_named(
     run("create-table", "lake", "shop.both", "--schema", "id:int64,name:string,ID:int64")
     run("append", "lake", "shop.both", path)
     assert run.json("head", "lake", "shop.both") == [{"id": 1, "name": "a", "ID": 2}]
+
+
+@pytest.mark.parametrize("end", ['"cut', '"cut\n', '"cut\n3,c\n', '"', '"two ""', '"two """" of\n', '"""'])
+def test_a_file_that_ends_inside_of_quotes_is_not_complete(made: Lake, run: Command, end: str) -> None:
+    Path("cut.csv").write_text('id,said\n1,"a, ""b"""\n2,' + end)
+    assert "cut.csv ends inside of a value" in run("create-table", "lake", "shop.cut", "--from", "cut.csv", code=2)
+    made.create_table("shop.cut", pa.schema([("id", pa.int64()), ("said", pa.string())]))
+    assert "cut.csv ends inside of a value" in run("append", "lake", "shop.cut", "cut.csv", code=2)
+    assert made.table("shop.cut").count_rows() == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "last"),
+    [
+        ('""', ""),
+        ('""""', '"'),
+        ('"a""b"', 'a"b'),
+        ('5" wide', '5" wide'),
+        ('5"', '5"'),
+        ('5"\n', '5"'),
+        ('""""""\n', '""'),
+    ],
+)
+@pytest.mark.parametrize("odd", ["", ' 3" wide'])
+def test_a_file_that_ends_behind_quotes_is_complete(made: Lake, run: Command, end: str, last: str, odd: str) -> None:
+    Path("whole.csv").write_text(f"id,said\n1,first{odd}\n2,{end}")
+    run("create-table", "lake", "shop.whole", "--from", "whole.csv")
+    assert [row["said"] for row in run.json("head", "lake", "shop.whole")] == [f"first{odd}", last]
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding"), [("other.csv", "utf-16"), ("other.csv", "latin-1"), ("other.json", "utf-16")]
+)
+def test_a_file_in_another_encoding_is_told_how_to_be_recoded(
+    made: Lake, run: Command, name: str, encoding: str
+) -> None:
+    text = "id,said\n1,été\n" if name == "other.csv" else '{"id": 1, "said": "été"}\n'
+    Path(name).write_text(text, encoding=encoding)
+    made.create_table("shop.other", pa.schema([("id", pa.int64()), ("said", pa.string())]))
+    for command in (("append", "lake", "shop.other", name), ("create-table", "lake", "shop.new", "--from", name)):
+        assert re.search(r"other\.\w+ is not UTF-8\. Recode it first, .*iconv", run(*command, code=2))
+
+
+def test_the_index_that_pandas_writes_without_a_name_is_called_that(made: Lake, run: Command) -> None:
+    Path("frame.csv").write_text(",id\n0,7\n")
+    made.create_table("shop.frame", pa.schema([("id", pa.int64())]))
+    for command in (
+        ("append", "lake", "shop.frame", "frame.csv"),
+        ("create-table", "lake", "shop.new", "--from", "frame.csv"),
+    ):
+        said = run(*command, code=2)
+        assert "a column of frame.csv has no name. " in said
+        assert "index=False" in said

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seiche.cli.csv_quotes import require_closed
 from seiche.cli.folders import open_files
 from seiche.cli.whole_numbers import FIRST_ROUNDED, require_whole_csv
 from seiche.errors import InvalidInput
@@ -133,14 +134,15 @@ def _first_portions(files: Sequence[str], columns: Sequence[str], delimiter: str
 def csv_batches(
     path: Path, files: Sequence[str], rows: pyarrow.dataset.Dataset, delimiter: str, *, guessed: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of CSV files; `InvalidInput` if one has a number that is too large for a float, or digits that would be
-    lost in a column whose type is `guessed`.
+    """The rows of CSV files; `InvalidInput` if one ends amid a value, has a number that is too large for a float, or
+    digits that would be lost in a column whose type is `guessed`.
 
     Arrow makes infinity of such a number, as of the word, and rounds whole numbers that stand beside fractions. Which
     it was can be seen in the file, so where there is a large float it is looked into once more.
     """
     import pyarrow as pa
 
+    require_closed(path, files, *_options(delimiter))
     if guessed and (whole := [field.name for field in rows.schema if pa.types.is_integer(field.type)]):
         _require_no_codes(path, files, whole, delimiter)
     seen: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ _FORMATS = {
     ".jsonl": "json",
     ".json": "json",
 }
+_TEXTS = ("csv", "json")
+# So much of a file tells whether it is a text: wherever it begins not to be one, it was said to be broken there.
+_LOOKED_AT = 16 << 20
+_NO_NAME = "Name it in the first line. If it is the index that pandas writes: `frame.to_csv(path, index=False)`."
 _ONE_EACH = 'Check the file: it must have one object in each line, as in {"id": 1}.'
 _GUESSED = (
     "If the file is right, its first rows do not tell the types of its columns: say them with 'seiche create-table"
@@ -82,6 +87,8 @@ def open_file(path: Path, into: pa.Schema | None = None, *, delimiter: str | Non
             check_names(rows.schema)
         except InvalidInput as error:
             raise InvalidInput(f"{path}: {error.message}", remedy=RECODE) from error
+    if format == "csv" and "" in rows.schema.names:
+        raise InvalidInput(f"a column of {path} has no name", remedy=_NO_NAME)
     return rows
 
 
@@ -161,9 +168,23 @@ def _readable(path: Path, format: str, *, guessed: bool = False) -> Iterator[Non
     try:
         yield
     except (OSError, pa.ArrowException) as error:
+        if format in _TEXTS and not _is_text(path):
+            raise InvalidInput(f"{path} is not UTF-8", remedy=RECODE) from error
         remedy = _ONE_EACH if format == "json" else _GUESSED if guessed else "Check the file."
         raise InvalidInput(f"{path} cannot be read: {error}", remedy=remedy) from error
     except UnicodeDecodeError as error:  # the name of a column
         raise InvalidInput(f"{path} is not UTF-8", remedy=RECODE) from error
     except RecursionError as error:  # JSON of a thousand levels
         raise InvalidInput(f"a column of {path} is nested too deep", remedy="Flatten it, or make it a text.") from error
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a file is UTF-8, as far as one looks; a folder is said to be."""
+    if not path.is_file():
+        return True
+    with path.open("rb") as opened:
+        try:
+            getincrementaldecoder("utf-8")().decode(opened.read(_LOOKED_AT))
+        except UnicodeDecodeError:
+            return False
+    return True
