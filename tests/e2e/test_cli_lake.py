@@ -630,3 +630,10 @@ def test_an_address_that_is_empty_is_no_lake_of_another_name(
     monkeypatch.setenv("SEICHE_LAKE", made.uri)
     assert run.json("runs") == []
     assert "'' is not the address of a store" in run("runs", "", code=2)  # as "$LAKE" is, where nobody has set it
+
+
+def test_limits_are_as_large_as_numbers_of_rows_can_be(made: Lake, run: Command) -> None:
+    made.create_table("shop.some", [{"id": 1}]).append([{"id": 2}])
+    for words in (("head", "lake", "shop.some"), ("table", "changes", "lake", "shop.some"), ("log", "lake")):
+        run(*words, "-n", str((1 << 63) - 1))
+        assert "Invalid value for '--limit'" in run(*words, "-n", str(1 << 63), code=2)

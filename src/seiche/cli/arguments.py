@@ -1,7 +1,7 @@
 """What commands about lakes are told in the same way."""
 
 import re
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -10,6 +10,7 @@ from seiche.core.durations import moment
 from seiche.errors import InvalidInput
 
 __all__ = [
+    "MOST",
     "AsOf",
     "AtVersion",
     "Called",
@@ -45,6 +46,9 @@ Run: TypeAlias = Annotated[
     bool, typer.Option("--run/--dry-run", help="Do it. Without --run it is only shown what would happen.")
 ]
 
+
+# The largest number that Arrow counts to.
+MOST: Final = (1 << 63) - 1
 
 _PART = re.compile(r'"[^"]*\.[^"]*"|[^.]+')
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seiche
-from seiche.cli.arguments import Called, Uri, named
+from seiche.cli.arguments import MOST, Called, Uri, named
 from seiche.cli.failures import ExitCode
 from seiche.cli.output import TIME, AsJson, print_json, print_line, print_table
 from seiche.errors import InvalidInput
@@ -23,7 +23,7 @@ _STYLES = {"added": "green", "dropped": "red", "renamed": "cyan", "changed": "ye
 
 def log(
     uri: Uri,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="How many versions at most.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, max=MOST, help="How many versions at most.")] = 20,
     since: Annotated[
         str | None, typer.Option(help="Only versions made after this one, given by its number or a tag.")
     ] = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seiche
-from seiche.cli.arguments import AsOf, AtVersion, Delimiter, TableName, Uri, named, open_at
+from seiche.cli.arguments import MOST, AsOf, AtVersion, Delimiter, TableName, Uri, named, open_at
 from seiche.cli.files import open_file
 from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
@@ -27,7 +27,7 @@ __all__ = ["append", "head"]
 def head(
     uri: Uri,
     table: TableName,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="How many rows at most.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, max=MOST, help="How many rows at most.")] = 10,
     columns: Annotated[
         list[str] | None, typer.Option("--column", "-c", help="Only this column. Can be repeated.")
     ] = None,

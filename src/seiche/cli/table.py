@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 import seiche
-from seiche.cli.arguments import Run, TableName, Uri, named
+from seiche.cli.arguments import MOST, Run, TableName, Uri, named
 from seiche.cli.output import TIME, AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
 from seiche.cli.values import plain, rows_of, shown
@@ -36,7 +36,7 @@ MaybeTable: TypeAlias = Annotated[
 def history(
     uri: Where,
     table: MaybeTable = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="How many versions at most.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, max=MOST, help="How many versions at most.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Show the versions of a table that are kept, newest first: when each was made, and by which operation.
@@ -205,7 +205,7 @@ def changes(
     columns: Annotated[
         list[str] | None, typer.Option("--column", "-c", help="Only this column. Can be repeated.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="How many rows at most.")] = _SHOWN,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, max=MOST, help="How many rows at most.")] = _SHOWN,
     as_json: AsJson = False,
 ) -> None:
     """Show the rows that were inserted, updated and deleted, version by version of the table.
