@@ -1,5 +1,6 @@
 """The columns of a table: as Lance keeps them, a list of fields depth first, and as an Arrow schema."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
@@ -20,6 +21,7 @@ _PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 _CLUSTERING_KEY = "lance-schema:unenforced-clustering-key"
 
 _FIXED_LIST_OF_STRUCTS = f"{logical_types.FIXED_SIZE_LIST}struct:"
+_FIXED_LIST_OF_TEXTS = re.compile(rf"({logical_types.FIXED_SIZE_LIST})+((large_)?(string|binary)|dict):")
 _PLAIN, _VAR_BINARY, _DICTIONARY = 1, 2, 3
 _VAR_BINARY_TYPES = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 # What Arrow itself can read back; nobody nests deeper on purpose.
@@ -98,6 +100,13 @@ def writable_fields(schema: pa.Schema, *, first_id: int = 0, data_version: str =
             raise InvalidInput(
                 f"column {path_of(fields, field.id)!r} is a fixed-size list of structs, which pylance writes but cannot"
                 " read",
+                remedy="Make it a list of any length, `pa.list_(...)` without a size.",
+            )
+        # Native code panics at every row of them.
+        if _FIXED_LIST_OF_TEXTS.match(field.logical_type):
+            raise InvalidInput(
+                f"column {path_of(fields, field.id)!r} is a fixed-size list of texts, bytes or dictionaries, which"
+                " pylance cannot write",
                 remedy="Make it a list of any length, `pa.list_(...)` without a size.",
             )
     return fields
