@@ -1,6 +1,7 @@
 """The commands about lakes: their examples run, they speak JSON, and they end with the code that they promise."""
 
 import inspect
+import io
 import json
 import os
 import re
@@ -637,3 +638,19 @@ def test_limits_are_as_large_as_numbers_of_rows_can_be(made: Lake, run: Command)
     for words in (("head", "lake", "shop.some"), ("table", "changes", "lake", "shop.some"), ("log", "lake")):
         run(*words, "-n", str((1 << 63) - 1))
         assert "Invalid value for '--limit'" in run(*words, "-n", str(1 << 63), code=2)
+
+
+@pytest.mark.parametrize("words", [[""], ["-e", " ; "], ["-e", "-- nothing"]])
+def test_sql_that_says_nothing_is_refused_before_anything_is_started(
+    made: Lake, run: Command, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr("seiche.cli.sql._session", None)
+    assert "there is no statement" in run("sql", "lake", *words, code=2)
+
+
+def test_a_pipe_without_a_statement_is_done_before_anything_is_started(
+    made: Lake, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seiche.cli.sql._session", None)
+    monkeypatch.setattr("sys.stdin", io.StringIO("-- nothing yet\n"))
+    assert run("sql", "lake") == ""

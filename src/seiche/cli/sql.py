@@ -63,6 +63,12 @@ def sql(
     if not texts and not typed:
         texts = [sys.stdin.read()]
     statements = [one for text in texts for one in split(text)]
+    if not statements and (given or also):
+        raise InvalidInput(
+            "there is no statement in what is to be executed", remedy="Give SQL, or leave it out to be asked."
+        )
+    if not statements and not typed:
+        return
     with _session(lake, master) as session:
         if not typed:
             for one in statements:
