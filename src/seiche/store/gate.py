@@ -10,8 +10,8 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from math import inf
-from threading import get_ident
 from types import TracebackType
 from typing import Final, Self
 
@@ -28,9 +28,8 @@ _DIRECTORY: Final = "tables"
 # From this attempt on the gate is held.
 _OFTEN: Final = 3
 
-# Which thread holds the gate of which lake. It would wait for itself if a run makes another one inside.
-_holding: set[tuple[int, str]] = set()
-os.register_at_fork(after_in_child=_holding.clear)
+# The gates that are held by what runs here. It would wait for itself if a run makes another one inside.
+_held: ContextVar[frozenset[str]] = ContextVar("held", default=frozenset())
 
 
 class Gate:
@@ -48,9 +47,11 @@ class Gate:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it for the length of the block, if it is to be had; first wait until nobody else does."""
-        mine = get_ident(), self._path
-        if mine in _holding:
+        """Hold it for the length of the block, if it is to be had; first wait until nobody else does.
+
+        Inside of the block nothing waits for it, nor in threads that go on in a copy of its context.
+        """
+        if self._path in _held.get():
             yield
             return
         try:
@@ -60,10 +61,12 @@ class Gate:
             return
         try:
             self._take(place)
-            _holding.add(mine)
-            yield
+            token = _held.set(_held.get() | {self._path})
+            try:
+                yield
+            finally:
+                _held.reset(token)
         finally:
-            _holding.discard(mine)
             self._leave(place)
 
     def _take(self, place: int) -> None:

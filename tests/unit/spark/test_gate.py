@@ -14,6 +14,7 @@ from seiche.core.runtime import SYSTEM
 from seiche.errors import RetryableConflict
 from seiche.spark.pipeline import run
 from seiche.spark.pipeline.definition import Definition
+from seiche.spark.pipeline.ready import Task, run_ready
 from seiche.spark.pipeline.records import RunRecord
 from seiche.store import open_store
 from seiche.store.gate import Gate
@@ -44,6 +45,25 @@ def test_nobody_waits_for_ever(tmp_path: Path) -> None:
     store = open_store(f"file://{tmp_path}")
     with Gate(store, SYSTEM).held():
         Gate(store, SYSTEM, patience=0.1).wait()
+
+
+def test_what_runs_inside_of_it_does_not_wait_for_it(tmp_path: Path) -> None:
+    """A step that commits to the lake by itself would stand still for ten minutes, and the run with it."""
+    (tmp_path / "tables").mkdir()
+    store, told = open_store(f"file://{tmp_path}"), list[str]()
+
+    def step() -> None:
+        Gate(store, SYSTEM).wait()
+        told.append("done")
+
+    def run() -> None:
+        with Gate(store, SYSTEM).held():
+            run_ready([Task("a", frozenset(), step), Task("b", frozenset("a"), step)], 2)
+
+    runner = Thread(target=run, daemon=True)
+    runner.start()
+    runner.join(30)
+    assert told == ["done", "done"]
 
 
 def test_where_there_is_nothing_to_hold(tmp_path: Path) -> None:

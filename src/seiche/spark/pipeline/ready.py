@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -35,7 +36,8 @@ def run_ready(tasks: Iterable[Task[Done]], at_once: int) -> list[Done]:
             for task in list(waiting):
                 if len(running) < at_once and (task.needs & names) <= done.keys():
                     waiting.remove(task)
-                    running[pool.submit(task.do)] = task.name
+                    # In a context of its own each: what the run holds, no task of it waits for.
+                    running[pool.submit(copy_context().run, task.do)] = task.name
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for one in ended:
                 done[running.pop(one)] = one.result()
