@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from inspect import iscoroutine, iscoroutinefunction, isgeneratorfunction
 from math import inf
@@ -270,6 +271,12 @@ class TransactionVerbs(ABC):
         """Commit what was put together by other means than a transaction; returns the version that it made."""
         self.check_writable()
         return self._committer.commit(intent).version or 0
+
+    def first(self) -> AbstractContextManager[object]:
+        """Others on this machine wait while the block runs, which has to be short: for work that others were quicker
+        than before. A courtesy, as all turns; where storage is far it does nothing.
+        """
+        return self._committer.turns.held()
 
     def check_writable(self) -> None:
         """`InvalidInput` if this handle stays at a version: then nothing is changed through it."""

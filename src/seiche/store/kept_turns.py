@@ -95,10 +95,11 @@ class KeptTurns:
         A thread that has lost too often gets a turn for the whole attempt, and its own commits are let in meanwhile. A
         slow one does not: those who wait for a turn go on without it when nothing moves for a while.
         """
-        return self._held() if number > _POLITE and took < _SHORT else nullcontext()
+        return self.held() if number > _POLITE and took < _SHORT else nullcontext()
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def held(self) -> Iterator[None]:
+        """A turn for all that is done inside the block by this thread, whose commits are let in."""
         with self.one():
             self._holders.add(get_ident())
             try:

@@ -19,6 +19,7 @@ from seiche.core.insisting import insist
 from seiche.core.runtime import SYSTEM
 from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound
 from seiche.gateway.lance_namespace.branches import branch_of, family, table_of
+from seiche.gateway.lance_namespace.following import Following
 from seiche.gateway.lance_namespace.tidying import tidied
 from seiche.gateway.lance_namespace.translation import from_desk, to_desk
 from seiche.lake.care.layout import DESKS
@@ -255,6 +256,7 @@ class Desks:
     """
 
     def __init__(self, lake: Store) -> None:
+        self.following = Following()
         self._lake = lake
         self._lock = Lock()
         self._known: dict[tuple[str, ...], Desk] = {}

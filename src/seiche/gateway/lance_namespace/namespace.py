@@ -6,7 +6,8 @@ upon. Every commit is still the lake's, and is checked as those of `lake.namespa
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import lance_namespace as lance
@@ -204,12 +205,19 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
     def _make(self, entries: Sequence[Any]) -> list[lance.TableVersion]:
         wanted = [self._wanted(entry) for entry in entries]
         if not all(map(self._is_done, wanted)):
-            self._commit_all(wanted)
+            with self._turn(wanted):
+                self._commit_all(wanted)
         made = [self._answer(one) for one in wanted]
         for one, entry in zip(wanted, entries, strict=True):
+            self._desks.following.committed(one.row.id, one.native.message.uuid)
             self._declared.forget(one.name)
             self._clear(one.row, entry)
         return made
+
+    def _turn(self, wanted: Sequence[NativeVersion]) -> AbstractContextManager[object]:
+        """Who has lost before is let in first: from here on nobody shall be quicker."""
+        lost = any(self._desks.following.has_lost(one.row.id, one.native.message.uuid) for one in wanted)
+        return self._lake.first() if lost else nullcontext()
 
     def _commit_all(self, wanted: Sequence[NativeVersion]) -> None:
         # From here on: what is copied into the table now cannot have been seen by an earlier clean-up.
@@ -225,6 +233,7 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
                 # pylance is told that it lost only when it can find what it has lost against.
                 with suppress(NotFound):
                     self._newest(one.name)
+                    self._desks.following.refused(one.row.id, one.native.message.uuid, partial(self._newest, one.name))
             raise
 
     def _take_over(self, one: NativeVersion) -> None:
