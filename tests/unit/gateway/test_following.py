@@ -1,5 +1,7 @@
 """Desks that are kept up to date while clients try to commit once more."""
 
+import subprocess
+import sys
 from threading import Event, Thread
 from threading import enumerate as threads
 
@@ -49,3 +51,23 @@ def test_a_table_that_is_gone_is_not_looked_at_again() -> None:
     end()
     assert looks[0] == 1
     assert not following.has_lost("t", "one")
+
+
+def test_a_process_that_ends_lets_a_look_come_to_its_end() -> None:
+    """Native code that comes back to an interpreter which is gone ends the process with a signal."""
+    program = """
+import os, time
+from threading import Event
+from seiche.gateway.lance_namespace.following import Following
+begun = Event()
+def show():
+    os.write(1, b"begun\\n")
+    begun.set()
+    time.sleep(0.5)
+    os.write(1, b"done\\n")
+Following().refused("t", "one", show)
+begun.wait(60)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=120)
+    said = ended.stdout.split()
+    assert said.count(b"begun") == said.count(b"done") > 0

@@ -6,11 +6,13 @@ meanwhile, the next try is refused as well, and so are all others: beside a writ
 would never get through.
 """
 
+import atexit
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
 from typing import Final
+from weakref import WeakSet
 
 from lance_namespace import LanceNamespaceError
 
@@ -25,6 +27,19 @@ _BUSY: Final = 0.01
 _QUIET: Final = 0.05
 # How many looks that find nothing new there are after the last refusal: pylance tries for half a minute.
 _LOOKS: Final = 600
+# So many seconds a process that ends waits for a look that is under way.
+_LAST_LOOK: Final = 10.0
+
+_ending: Final = Event()
+_workers: Final[WeakSet[Thread]] = WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """A thread that comes out of native code when there is no interpreter any more would take the process down."""
+    _ending.set()
+    for worker in tuple(_workers):
+        worker.join(_LAST_LOOK)
 
 
 @dataclass(slots=True)
@@ -60,6 +75,7 @@ class Following:
             if self._worker is None or not self._worker.is_alive():  # a process that was forked has none
                 # It ends when nobody waits: a server at rest has no thread for it, and stopping needs no care.
                 self._worker = Thread(target=self._work, name="seiche-following", daemon=True)
+                _workers.add(self._worker)
                 self._worker.start()
 
     def has_lost(self, table_id: str, transaction: str) -> bool:
@@ -78,8 +94,8 @@ class Following:
                     del self._tables[table_id]
 
     def _work(self) -> None:
-        pause, seconds = Event(), _BUSY
-        while not pause.wait(seconds):
+        seconds = _BUSY
+        while not _ending.wait(seconds):
             seconds = _QUIET
             for table_id, followed in self._followed():
                 try:
