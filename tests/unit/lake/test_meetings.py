@@ -134,7 +134,7 @@ def test_who_has_lost_three_times_has_others_wait(lake: Lake, monkeypatch: pytes
     @contextmanager
     def noted() -> Iterator[None]:
         held.append(tried)
-        with KeptTurns._held(turns):
+        with KeptTurns.held(turns):
             yield
 
     tried = 0
@@ -146,7 +146,7 @@ def test_who_has_lost_three_times_has_others_wait(lake: Lake, monkeypatch: pytes
         if tried < 5:
             raise RetryableConflict("somebody else was first")
 
-    monkeypatch.setattr(turns, "_held", noted)
+    monkeypatch.setattr(turns, "held", noted)
     lake.run(work)
     assert held == [3, 4], "the fourth attempt, and the fifth"
     assert lake.table("shop.a").to_arrow()["id"].to_pylist() == [5]
